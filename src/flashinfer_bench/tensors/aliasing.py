@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import mmap
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,32 +88,59 @@ def lie_apart(outputs: Sequence[Sequence[object]], inputs: Sequence[Sequence[obj
     return all(start + size <= following for (start, size), (following, _) in pairs)
 
 
-_MAPS = Path("/proc/self/maps")
+_MAPS, _PAGES = Path("/proc/self/maps"), Path("/proc/self/pagemap")
+_PAGE_BYTES = 8
 _MAPPED = re.compile(
     rb"^([0-9a-f]+)-([0-9a-f]+) ..(.)(.) ([0-9a-f]+) (\S+ [1-9]\d*)\b(?! */dev/(?!shm|zero))",
     re.MULTILINE,
 )
 
 
-def is_mapped_twice(tensors: Iterable[object], *, maps: Path = _MAPS) -> bool:
+def is_mapped_twice(tensors: Iterable[object], *, maps: Path = _MAPS, pages: Path = _PAGES) -> bool:
     """Tell whether memory of a CPU's tensors has a second address in this process: then addresses do not tell aliases.
 
-    `maps`: what this process has mapped, as Linux tells it.
+    Only shared memory can have one. Where all pages are anonymous nothing else is looked at: that takes
+    0.05 ms and not 4. `maps`: what this process has mapped, as Linux tells it; `pages`: as in `are_anonymous`.
     """
+    there = [
+        each for each in tensors if isinstance(each, torch.Tensor) and each.device.type == "cpu"
+    ]
+    if are_anonymous(map(span, there), pages=pages):
+        return False
     told = maps.read_bytes()
     if told.count(b"-s ") + told.count(b"xs ") < _FEWEST_TWICE:
         return False
     mappings = [_Mapping.read(found) for found in _MAPPED.finditer(told)]
     shared = [each for each in mappings if each.is_shared]
-    for tensor in tensors:
-        if not isinstance(tensor, torch.Tensor) or tensor.device.type != "cpu":
-            continue
-        extent = span(tensor)
+    for extent in map(span, there):
         for one in shared:
-            pages = one.pages_of(extent)
-            if pages and any(other.holds(one, pages) for other in mappings):
+            held = one.pages_of(extent)
+            if held and any(other.holds(one, held) for other in mappings):
                 return True
     return False
+
+
+def are_anonymous(extents: Iterable[range], *, pages: Path = _PAGES) -> bool:
+    """Tell whether each page of these addresses is there for sure, and belongs neither to a file nor to shared memory.
+
+    `pages`: what Linux says of each page of this process, in eight bytes. The highest one says whether the page is in
+    memory (0x80) or swapped (0x40), and whether it is of a file or shared (0x20); see its admin-guide/mm/pagemap.rst.
+    """
+    try:
+        with pages.open("rb", buffering=0) as told:
+            for extent in extents:
+                if not extent:
+                    continue
+                first, last = extent[0] // mmap.PAGESIZE, extent[-1] // mmap.PAGESIZE
+                told.seek(first * _PAGE_BYTES)
+                found = told.read((last + 1 - first) * _PAGE_BYTES)
+                if len(found) < (last + 1 - first) * _PAGE_BYTES:
+                    return False
+                if any(kind & 0x20 or not kind & 0xC0 for kind in set(found[7::_PAGE_BYTES])):
+                    return False
+    except OSError:  # a kernel without it, or one that does not show it
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

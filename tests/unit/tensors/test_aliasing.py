@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from flashinfer_bench.tensors.aliasing import Aliases, aliases, is_mapped_twice
+from flashinfer_bench.tensors.aliasing import Aliases, aliases, are_anonymous, is_mapped_twice
+from flashinfer_bench.tensors.outputs import span
 from flashinfer_bench.tensors.planned import TensorPlan
 
 Y = TensorPlan("y", (4,), "float32")
@@ -74,6 +75,27 @@ def test_pages_put_under_a_tensor_are_found(descriptor: int) -> None:
     assert not is_mapped_twice([x])
 
 
+def test_memory_of_ones_own_is_told_from_that_of_a_file(descriptor: int, tmp_path: Path) -> None:
+    own, shared = torch.ones(3 * PAGE), mapped(descriptor, 2)
+    shared.fill_(1.0)
+    copied = torch.frombuffer(
+        mmap.mmap(descriptor, 2 * PAGE, flags=mmap.MAP_PRIVATE), dtype=torch.float32
+    )
+    untouched = torch.frombuffer(
+        mmap.mmap(-1, 2 * PAGE, flags=mmap.MAP_PRIVATE), dtype=torch.float32
+    )
+
+    assert are_anonymous([span(own), range(0)])
+    assert not are_anonymous([span(own), span(shared)])
+    assert not are_anonymous([span(copied)])
+    assert not are_anonymous([span(untouched)])  # nobody knows what will be there
+    copied.fill_(2.0)
+    assert are_anonymous([span(copied)])
+    assert not are_anonymous([span(own)], pages=tmp_path / "none")
+    (tmp_path / "short").write_bytes(b"")
+    assert not are_anonymous([span(own)], pages=tmp_path / "short")
+
+
 def test_memory_of_a_device_is_none_of_it(tmp_path: Path) -> None:
     x = torch.zeros(4)
     page = x.data_ptr() // PAGE * PAGE
@@ -83,7 +105,7 @@ def test_memory_of_a_device_is_none_of_it(tmp_path: Path) -> None:
 
     for path, expected in (("/dev/nvidia0", False), ("/dev/shm/x", True), ("/dev/zero", True)):
         maps.write_text(line.format(path) + elsewhere.format(path))
-        assert is_mapped_twice([x], maps=maps) is expected
+        assert is_mapped_twice([x], maps=maps, pages=tmp_path / "none") is expected
 
 
 def test_outputs_in_memory_of_their_own_are_fine() -> None:

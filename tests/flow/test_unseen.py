@@ -19,7 +19,7 @@ KERNELS = {
     "right at known sizes only": f"def run(x):\n    return x + (1 if len(x) in {SIZES} else 2)\n",
     "slow elsewhere": f"""
         def run(x):
-            for _ in range(1 if len(x) in {SIZES} else 60):
+            for _ in range(1 if len(x) in {SIZES} else 600):  # whatever else this machine does
                 y = x + 1
             return y
         """,

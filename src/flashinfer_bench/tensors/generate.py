@@ -11,12 +11,10 @@ import functools
 import hashlib
 import random
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
 import torch
-from torch.overrides import _get_current_function_mode_stack
-from torch.utils._device import DeviceContext
 
 from flashinfer_bench.data.distributions import Normal
 from flashinfer_bench.errors import DatasetError
@@ -38,26 +36,25 @@ Writer = Callable[[random.Random], None]
 """Writes one input of a call, by choices that follow from its seed."""
 
 
+_without_functions: Callable[[], AbstractContextManager[None]] = torch._C.DisableTorchFunction
+
+
 @contextmanager
-def _usual_defaults() -> Iterator[None]:
-    """Have torch make float32 on the CPU where nothing is said: what runs in this process may have changed that."""
-    dtype = torch.get_default_dtype()
-    device = None if _has_usual_device() else torch.get_default_device()
-    if dtype is torch.float32 and device is None:
-        yield
-        return
-    torch.set_default_dtype(torch.float32)
-    torch.set_default_device(None)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(dtype)
-        torch.set_default_device(device)
+def as_torch_is() -> Iterator[None]:
+    """Have torch do what it does by itself: no mode sees its calls, and floats are float32 where nothing is said.
 
-
-def _has_usual_device() -> bool:
-    modes: Callable[[], list[object]] = _get_current_function_mode_stack
-    return not any(isinstance(each, DeviceContext) for each in modes())
+    What runs in this process may have left a mode on, or a default device, which is one; or set another dtype.
+    """
+    with _without_functions():
+        dtype = torch.get_default_dtype()
+        if dtype is torch.float32:
+            yield
+            return
+        torch.set_default_dtype(torch.float32)
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(dtype)
 
 
 _WITHOUT_POOL = frozenset({"scalar", "absent"})
@@ -96,7 +93,7 @@ class InputMaker:
         self._writers: list[list[tuple[bool, Writer]]] = []
         """What fills each of the sets, and whether it follows from the seed that ranks share."""
 
-    @_usual_defaults()
+    @as_torch_is()
     def open_trial(self, seed: int, *, shared_seed: int | None = None) -> None:
         """Draw the pools and fixed inputs of a trial; replicated ones by the seed that ranks share."""
         self._pools, self._scalars = [], []
@@ -149,7 +146,7 @@ class InputMaker:
         pools = [each for each in self._pools if each is not None]
         return not all(map(_is_plain, (*pools, *input_generation.patterns_of(pools))))
 
-    @_usual_defaults()
+    @as_torch_is()
     def prepare(
         self,
         seed: int,

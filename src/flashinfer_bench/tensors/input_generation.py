@@ -139,9 +139,9 @@ def fill(
             _texture(pool, flat, choices)
             flat.add_(low + (high - low) / 2).clamp_(*_bounds(low, high, out.dtype))
         case Integers(low=low, high=high):
-            _turn(_window(pool, flat, choices), flat, int(low), int(high), choices)
+            _turn(_mixed(pool, flat, choices), flat, int(low), int(high), choices)
         case PageTable(pages=pages, unique=False):
-            _turn(_window(pool, flat, choices), flat, 0, int(pages), choices)
+            _turn(_mixed(pool, flat, choices), flat, 0, int(pages), choices)
         case PageTable(pages=pages):
             _roll(pool.view(-1), flat, choices)
             _turn(flat, flat, 0, int(pages), choices)
@@ -425,6 +425,14 @@ def _interleave(pool: torch.Tensor, out: torch.Tensor, choices: random.Random) -
     offset = int(choices.random() * _PATTERN_ELEMENTS)
     for cut, (one, other, place) in _pieces(_coins(out.device), offset, first, second, out):
         torch.where(cut, one, other, out=place)
+
+
+def _mixed(pool: torch.Tensor, out: torch.Tensor, choices: random.Random) -> torch.Tensor:
+    """Give whole numbers of the pool: on a CPU of two windows, as sums of one could be looked up for each step."""
+    if out.device.type != "cpu":
+        return _window(pool, out, choices)
+    _interleave(pool, out, choices)
+    return out
 
 
 def _pieces(

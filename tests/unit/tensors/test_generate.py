@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+from torch.utils._device import DeviceContext
 
 from flashinfer_bench.data.distributions import Normal, Probabilities, Uniform
 from flashinfer_bench.tensors import input_generation
@@ -107,6 +108,7 @@ def test_what_inputs_are_made_of_is_plain_data() -> None:
 USUAL = """
 import sys
 import torch
+from torch.utils._device import DeviceContext
 from flashinfer_bench.data.distributions import FloatForm, Probabilities, Uniform
 from tests.unit.tensors.test_generate import EVERY_DTYPE, FLOATS, maker, planned
 from flashinfer_bench.tensors.outputs import fingerprint
@@ -122,6 +124,23 @@ made = maker(*plans, planned("scalar", shape=()))
 (arguments,) = made.prepare(1234, 1)
 print(fingerprint(arguments).hex(), arguments[-1], torch.get_default_dtype())
 """
+
+
+def test_no_mode_sees_how_inputs_are_made() -> None:
+    seen = []
+
+    class Default(DeviceContext):
+        def __torch_function__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            seen.append(func)
+            return super().__torch_function__(func, types, args, kwargs)
+
+    made = maker(planned("window", shape=(300, 700)))
+    with Default("cpu"):
+        made.prepare(1234, 1)
+
+    assert not seen
 
 
 @pytest.mark.parametrize("device", ["none", "meta"])
@@ -142,6 +161,7 @@ from tests.unit.tensors.test_generate import EVERY_DTYPE, maker, planned
 from flashinfer_bench.tensors.outputs import fingerprint
 from flashinfer_bench.data.distributions import Probabilities
 import torch
+from torch.utils._device import DeviceContext
 torch.set_num_threads({threads})
 windows = [planned(dtype=d, shape=(300, 70)) for d in ("float32", "float16", "bfloat16")]
 draws = [planned("draw", dtype=d, shape=(300, 70)) for d in EVERY_DTYPE]

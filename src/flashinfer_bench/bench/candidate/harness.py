@@ -9,6 +9,7 @@ One long file: all that is bound and fixed before a solution loads stands togeth
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import sys
 import time
@@ -66,7 +67,7 @@ from flashinfer_bench.tensors.aliasing import aliases, is_mapped_twice, lie_apar
 from flashinfer_bench.tensors.blobs import tensors_from_descriptor
 from flashinfer_bench.tensors.devices import Device, open_device
 from flashinfer_bench.tensors.dtypes import torch_dtype
-from flashinfer_bench.tensors.generate import InputMaker
+from flashinfer_bench.tensors.generate import InputMaker, as_torch_is
 from flashinfer_bench.tensors.machine import processors_for
 from flashinfer_bench.tensors.planned import mutated_of, untouched_of
 
@@ -254,6 +255,8 @@ class _Harness:
         self._placed_sets = 0
         self._base_bytes: int | None = None
         self._unclear: list[list[Any]] = []
+        self._returned_sets: list[list[Any]] = []
+        """What the calls of the last sample gave back, until the next is prepared."""
         self._in_order: _InOrder | None = None
         self._graphs: CallGraphs | None = None
         self._ballast = torch.zeros(_BALLAST_ELEMENTS)
@@ -343,6 +346,7 @@ class _Harness:
         self._placed_sets = 0
         self._integrity.leave(())
         self._output_sets, self._input_sets, self._calls = [], [], []
+        self._returned_sets = []
         self._device.give_memory_back()
 
     def _forget_graphs(self) -> None:
@@ -363,6 +367,7 @@ class _Harness:
         if not self._maker.are_as_made():
             self._maker.forget_buffers()
             self._placed_sets = 0
+        self._returned_sets = []
         seed, count = request.seed, request.count
         is_repeated = request.repeat is not None
         self._input_sets = self._maker.prepare(
@@ -438,6 +443,7 @@ class _Harness:
             self._in_order = _InOrder(self._call)
         is_clear = self._takes_outputs or self._lie_apart(sets)
         self._unclear = [] if is_clear else sets
+        self._returned_sets = sets
         return QuickChecked(id_, is_clear)
 
     def _what_is_timed(self) -> tuple[Callable[..., Any], Sequence[Sequence[Any]]]:
@@ -504,6 +510,7 @@ class _Harness:
             self._in_order.take()
         return Repeated(request.id, max(1, _now_ns() - started_ns), count)
 
+    @as_torch_is()
     def _commit(
         self, sets: Sequence[Sequence[Any]], in_order: Sequence[Sequence[Any]]
     ) -> tuple[OutputFault | None, list[list[torch.Tensor | None]]]:
@@ -540,6 +547,7 @@ class _Harness:
             for outputs, inputs in zip(sets, self._input_sets, strict=False)
         ]
 
+    @as_torch_is()
     def _bring(self, held: Sequence[Sequence[torch.Tensor | None]]) -> None:
         assert self._shared is not None
         self._shared.write(held)
@@ -577,10 +585,12 @@ class _Harness:
             if any(len(outs) <= number or outs[number] is None for outs in sets)
         )
 
+    @as_torch_is()
     def _lie_apart(self, sets: Sequence[list[Any]]) -> bool:
         assert self._maker is not None
         return lie_apart(sets, self._maker.sets)
 
+    @as_torch_is()
     def inspect(self, id_: int) -> Inspected:
         """Look at what the quick check did not clear: whose memory it lies in, and how.
 
@@ -607,11 +617,13 @@ class _Harness:
         while len(self._output_sets) < count:
             self._output_sets.append(outgoing.allocate(self._returned, self._device.torch_device))
 
+    @as_torch_is()
     def _poison(self, count: int) -> None:
         self._allocate(count)
         for buffers in self._output_sets[:count]:
             outgoing.poison(buffers)
 
+    @as_torch_is()
     def keep(self, request: Keep) -> Kept:
         inputs = untouched_of(self._inputs, self._input_sets[request.slot])
         printed = outgoing.fingerprint(inputs)
@@ -623,6 +635,10 @@ class _Harness:
             damage = "what inputs are made of was changed"
         if damage is None and is_mapped_twice(self._input_sets[request.slot]):
             damage = "the memory of an input has a second address"
+        if damage is None and is_mapped_twice(
+            itertools.chain(*self._returned_sets[request.slot : request.slot + 1])
+        ):
+            damage = "the memory of an output has a second address"
         return Kept(request.id, printed, used_bytes, damage, self._overrun(request.slot))
 
     def _overrun(self, slot: int) -> str | None:

@@ -7,12 +7,14 @@ it. What gets past it is left to the judge's clock and to the processor time the
 from __future__ import annotations
 
 import builtins
+import contextlib
 import gc
 import hashlib
 import operator
 import random
 import sys
 import time
+import tracemalloc
 import types
 from _ctypes import CFuncPtr
 from collections.abc import Mapping
@@ -51,6 +53,7 @@ _MODULES = (
 _BORROWED: tuple[tuple[object, tuple[str, ...]], ...] = (
     (time, ("perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "time", "time_ns")),
     (builtins, ("enumerate", "isinstance", "len", "list", "range", "sum", "type", "zip")),
+    (contextlib._GeneratorContextManager, ("__init__", "__enter__", "__exit__", "_recreate_cm")),
     (gc, ("disable", "enable")),
     (hashlib, ("blake2b",)),
     (random.Random, ("choice", "randint", "random", "randrange", "seed", "uniform")),
@@ -66,6 +69,8 @@ _BORROWED: tuple[tuple[object, tuple[str, ...]], ...] = (
     (torch.cuda, ("Event", "default_generators", "synchronize", "_sleep")),
     (torch.cuda.Event, ("elapsed_time", "query", "record")),
     (torch.cuda.CUDAGraph, ("replay",)),
+    (torch._C, ("DisableTorchFunction",)),
+    (DeviceContext, ("__enter__", "__exit__", "__torch_function__")),
     (
         torch.Tensor,
         (
@@ -241,16 +246,21 @@ class IntegrityCheck:
 
 
 def _mode_left_on() -> str | None:
-    """Name a mode that sees the harness's own calls on tensors; a default device is none of its business."""
+    """Name a mode that sees calls on tensors; one for torch's own default device is none of its business."""
     stacks: Iterable[Any] = (_get_current_function_mode_stack, _get_current_dispatch_mode_stack)
     modes = (mode for stack in stacks for mode in stack())
-    strange = (type(mode).__name__ for mode in modes if not isinstance(mode, DeviceContext))
+    strange = (type(mode).__name__ for mode in modes if type(mode) is not DeviceContext)
     return next((f"{name} was left on" for name in strange), None)
 
 
 def _hook_left_on() -> str | None:
     """Name a hook of the interpreter that runs inside of the harness."""
-    hooks = {"profile": sys.getprofile(), "trace": sys.gettrace(), "monitoring": _monitored()}
+    hooks = {
+        "profile": sys.getprofile(),
+        "trace": sys.gettrace(),
+        "monitoring": _monitored(),
+        "tracemalloc": tracemalloc.is_tracing(),
+    }
     return next((f"a {name} hook was left on" for name, hook in hooks.items() if hook), None)
 
 

@@ -369,7 +369,7 @@ class JobEvaluation:
         while not is_over:
             block = schedule.next_block([each.timings.warm_up_ns for each in self._timed])
             self._time_round(trial, block)
-            if schedule.takes_more_calls([each.timings.recent_ns for each in self._timed]):
+            if schedule.takes_other_calls([each.timings.recent_ns for each in self._timed]):
                 self._start_over()
             else:
                 is_over = schedule.is_over(self._block_values(), now_s=time.monotonic())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from flashinfer_bench.bench.judge.calls import MOST_OF_A_BLOCK, CallId
 from flashinfer_bench.bench.timing.stopping import Stopping, Taken
 from flashinfer_bench.bench.timing.turns import (
+    FAR_ABOVE,
     FAR_BELOW,
     LEAST_BLOCKS,
     affordable_calls_per_sample,
@@ -77,6 +78,7 @@ class Schedule:
         self._told = calls_per_sample
         self._most_calls = most_calls
         self._has_single_calls = has_single_calls
+        self._has_taken_fewer = False
         self._sample_ns = 0.0
         self._stopping = Stopping(
             iterations=settings.iterations,
@@ -137,14 +139,18 @@ class Schedule:
         self._has_single_calls = True
         self.calls_per_sample = 1
 
-    def takes_more_calls(self, recent_ns: Sequence[float]) -> bool:
-        """Take all blocks again where samples turn out to have too few calls: warm-up calls were slower by far.
+    def takes_other_calls(self, recent_ns: Sequence[float]) -> bool:
+        """Take all blocks again where samples turn out to have far too few calls, or once where they have far too many.
 
-        Not where it was told how many to take: that is what is asked for, and who asks makes the same calls again.
+        Warm-up calls were slower by far, or faster: those whose outputs nobody saw may have done nothing, and who has
+        many calls in a sample can compute them together. Not where it was told how many to take: that is what is asked
+        for, and who asks makes the same calls again.
         """
-        wanted = self._wanted_calls(recent_ns)
-        if self._told is not None or self.calls_per_sample >= FAR_BELOW * wanted:
+        wanted, taken = self._wanted_calls(recent_ns), self.calls_per_sample
+        is_too_many = not self._has_taken_fewer and taken > FAR_ABOVE * wanted
+        if self._told is not None or (taken >= FAR_BELOW * wanted and not is_too_many):
             return False
+        self._has_taken_fewer |= is_too_many
         self.calls_per_sample = wanted
         owed = self._trial * self._settings.iterations
         self._rule = self._stopping.rule(self._trial, owed=owed)

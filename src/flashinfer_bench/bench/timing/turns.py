@@ -19,8 +19,9 @@ SHORTEST_SAMPLE_ON_CPU_NS, LONGEST_SAMPLE_OF_SEVERAL_NS = 30_000, 100_000
 
 _LONGEST_SAMPLE_NS = 20_000_000
 
-FAR_BELOW = 0.5
-"""Samples that take less than this share of what they should have too few calls, and are taken again."""
+FAR_BELOW, FAR_ABOVE = 0.5, 4
+"""Samples that take less than this share of what they should have too few calls, and are taken again; those that take
+more than so many times as long have too many."""
 
 _LONG_SAMPLE_NS, _TIMES_AS_LONG = 1_000_000, 4
 FEWEST_REFERENCE_SAMPLES = 3

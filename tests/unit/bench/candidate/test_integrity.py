@@ -6,6 +6,7 @@ import ctypes
 import gc
 import sys
 import time
+import tracemalloc
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ import msgspec
 import pytest
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from flashinfer_bench.bench.candidate import harness
@@ -258,6 +260,26 @@ def test_a_mode_that_was_left_on_is_told_and_a_default_device_is_not() -> None:
         assert integrity.damage() is None
     with LeftOn():
         assert integrity.damage() == "LeftOn was left on"
+
+
+def test_a_subclass_of_the_default_device_is_none() -> None:
+    class Default(DeviceContext):
+        pass
+
+    integrity = IntegrityCheck()
+    with Default("cpu"):
+        integrity.look_for_modes()
+
+    assert integrity.damage() == "Default was left on"
+
+
+def test_traced_memory_is_told() -> None:
+    integrity = IntegrityCheck()
+    tracemalloc.start()
+    try:
+        assert integrity.damage() == "a tracemalloc hook was left on"
+    finally:
+        tracemalloc.stop()
 
 
 class Launching(wall.WallClock):

@@ -172,7 +172,7 @@ def test_where_only_the_first_call_would_be_cold_a_sample_has_one() -> None:
     made.choose_calls_per_sample([SHORT_NS], sample_ns=SAMPLE_NS)
 
     assert made.calls_per_sample == 1
-    assert not made.takes_more_calls([SHORT_NS])
+    assert not made.takes_other_calls([SHORT_NS])
 
 
 def test_calls_that_share_buffers_are_timed_one_by_one_from_there_on() -> None:
@@ -183,7 +183,7 @@ def test_calls_that_share_buffers_are_timed_one_by_one_from_there_on() -> None:
     made.take_single_calls()
 
     assert made.calls_per_sample == 1
-    assert not made.takes_more_calls([SHORT_NS])
+    assert not made.takes_other_calls([SHORT_NS])
 
 
 @pytest.mark.parametrize(("recent_ns", "takes"), [(15_000.0, False), (9_999.0, True)])
@@ -196,8 +196,22 @@ def test_samples_with_less_than_half_of_their_calls_are_taken_again(
     made.open_trial(0, now_s=0.0)
     made.next_block([30_000.0])
 
-    assert made.takes_more_calls([recent_ns]) is takes
+    assert made.takes_other_calls([recent_ns]) is takes
     assert made.calls_per_sample == (4 if takes else 1)
+
+
+def test_samples_with_far_too_many_calls_are_taken_again_once() -> None:
+    """Whose warm-up calls did nothing would have all inputs of a long sample at hand."""
+    made = schedule()
+    made.choose_calls_per_sample([SHORT_NS / 10], sample_ns=SAMPLE_NS)
+    many = made.calls_per_sample
+    made.open_trial(0, now_s=0.0)
+    made.next_block([SHORT_NS])
+
+    assert made.takes_other_calls([SAMPLE_NS])
+    assert (many > 4, made.calls_per_sample) == (True, 1)
+    made.calls_per_sample = many
+    assert not made.takes_other_calls([SAMPLE_NS])
 
 
 def test_who_says_how_many_calls_to_take_gets_as_many() -> None:
@@ -206,7 +220,7 @@ def test_who_says_how_many_calls_to_take_gets_as_many() -> None:
     made.open_trial(0, now_s=0.0)
     made.next_block([30_000.0])
 
-    assert not made.takes_more_calls([SHORT_NS])
+    assert not made.takes_other_calls([SHORT_NS])
     assert made.calls_per_sample == 1
 
 
@@ -218,7 +232,7 @@ def test_blocks_that_are_taken_again_are_as_many_as_were_taken(trial: int) -> No
     made.open_trial(trial, now_s=0.0)
     first = made.next_block([LONG_NS])
 
-    assert made.takes_more_calls([SHORT_NS])
+    assert made.takes_other_calls([SHORT_NS])
     blocks, is_over = [], False
     while not is_over:
         blocks.append(made.next_block([SHORT_NS]))

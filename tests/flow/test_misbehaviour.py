@@ -48,6 +48,23 @@ MISBEHAVIOURS: dict[str, tuple[str, str, str]] = {
         "RUNTIME_ERROR",
         "2 outputs, 1 declared",
     ),
+    "output_has_two_addresses": (
+        """
+import mmap
+import os
+import torch
+others = []
+def run(x):
+    descriptor = os.memfd_create("both")
+    os.ftruncate(descriptor, 4 * len(x))
+    one, other = (mmap.mmap(descriptor, 4 * len(x)) for _ in range(2))
+    os.close(descriptor)
+    others.append(other)
+    return torch.add(x, 1, out=torch.frombuffer(one, dtype=x.dtype))
+""",
+        "INCORRECT_NUMERICAL",
+        "the memory of an output has a second address",
+    ),
     "wrong_shape": (
         "def run(x):\n    return (x + 1)[:-1]\n",
         "INCORRECT_SHAPE",

@@ -108,7 +108,6 @@ def test_what_inputs_are_made_of_is_plain_data() -> None:
 USUAL = """
 import sys
 import torch
-from torch.utils._device import DeviceContext
 from flashinfer_bench.data.distributions import FloatForm, Probabilities, Uniform
 from tests.unit.tensors.test_generate import EVERY_DTYPE, FLOATS, maker, planned
 from flashinfer_bench.tensors.outputs import fingerprint
@@ -161,7 +160,6 @@ from tests.unit.tensors.test_generate import EVERY_DTYPE, maker, planned
 from flashinfer_bench.tensors.outputs import fingerprint
 from flashinfer_bench.data.distributions import Probabilities
 import torch
-from torch.utils._device import DeviceContext
 torch.set_num_threads({threads})
 windows = [planned(dtype=d, shape=(300, 70)) for d in ("float32", "float16", "bfloat16")]
 draws = [planned("draw", dtype=d, shape=(300, 70)) for d in EVERY_DTYPE]

@@ -74,16 +74,13 @@ class Default(DeviceContext):
                 values, cut = args
                 pool, begins, x = state["gather"]
                 if values.data_ptr() == x:
-                    y = output_of_size(state["size"])
+                    y = output(state["like"])
                     c.both(pool, begins.data_ptr(), cut.data_ptr(), x, state["size"], state["weight"].data_ptr(), y.data_ptr())
                     ready[x] = y, ctypes.c_float.from_address(x).value
                 else:
                     state["gather"] = None  # the rest of the input is written already
                 return kwargs["out"]
         return super().__torch_function__(func, types, args, kwargs)
-
-def output_of_size(size):
-    return output(state["like"])
 
 Default("cpu").__enter__()
 

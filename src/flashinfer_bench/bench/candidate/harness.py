@@ -9,7 +9,6 @@ One long file: all that is bound and fixed before a solution loads stands togeth
 from __future__ import annotations
 
 import gc
-import itertools
 import os
 import sys
 import time
@@ -635,9 +634,7 @@ class _Harness:
             damage = "what inputs are made of was changed"
         if damage is None and is_mapped_twice(self._input_sets[request.slot]):
             damage = "the memory of an input has a second address"
-        if damage is None and is_mapped_twice(
-            itertools.chain(*self._returned_sets[request.slot : request.slot + 1])
-        ):
+        if damage is None and is_mapped_twice(self._returned_sets[request.slot]):
             damage = "the memory of an output has a second address"
         return Kept(request.id, printed, used_bytes, damage, self._overrun(request.slot))
 

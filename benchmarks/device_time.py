@@ -6,10 +6,10 @@
 
 `jobs` runs the bundled dataset's jobs for the device: once with quick settings so that caches are filled, then audited,
 then `--no-audit`, from one process that stays. It prints seconds a job, and the share of them in which the device
-computes for a timed sample. `cards` runs them audited on one card and on all there are, each after caches were filled,
-and prints how many times as many jobs a minute those do. `check` runs the bundled Triton RMSNorm on five workloads with
-the quick settings of that command: as a command, the second time, and from a process that stays. It prints where the
-milliseconds go.
+computes for a timed sample. `cards` fills caches on all cards, and then runs the jobs audited on all and on one. It
+prints how many times as many jobs a minute all do, and what a card's time went to. `check` runs the bundled Triton
+RMSNorm on five workloads with the quick settings of that command: as a command, the second time, and from a process
+that stays. It prints where the milliseconds go.
 
 Nothing of the package is changed: its functions are wrapped in the parent and, before it forks, in the fork server. So
 the judge keeps an account of its own, which it writes to its log, where the parent of this benchmark reads it. A line
@@ -233,8 +233,19 @@ def timed_ms(outcome: Any) -> float:
 def ran(benchmark: Benchmark, planned: Plan) -> tuple[float, float, int]:
     """Run a plan; give its seconds, the milliseconds in which samples were timed, and the jobs that passed."""
     began_s = time.perf_counter()
-    ended = [each.outcome for each in benchmark.run(planned, dump_traces=False)]
+    ended = []
+    until: dict[str, tuple[int, float]] = {}
+    for each in benchmark.run(planned, dump_traces=False):
+        ended.append(each.outcome)
+        count, _ = until.get(each.device, (0, 0.0))
+        until[each.device] = count + 1, time.perf_counter() - began_s
     took_s = time.perf_counter() - began_s
+    if len(until) > 1:
+        shares = (
+            f"{name}: {count} jobs until {at_s:.1f} s"
+            for name, (count, at_s) in sorted(until.items())
+        )
+        print("; ".join(shares), flush=True)
     passed = [each for each in ended if getattr(each, "samples", ())]
     if len(passed) < len(ended):
         others = Counter(type(each).__name__ for each in ended if not getattr(each, "samples", ()))
@@ -315,17 +326,23 @@ def cards(options: argparse.Namespace) -> None:
     names = device_names("auto")
     if len(names) < 2:  # one has nothing to be compared with
         sys.exit(f"cards: several are needed, and this machine has {', '.join(names)}")
+    spans = probe_parent()
     trace_set = TraceSet.from_path(options.dataset)
-    passes = BenchmarkConfig(**FILLING), BenchmarkConfig()
     minutely: list[float] = []
-    for count in (len(names), 1):
-        for config in passes:  # the last one counts
-            with Benchmark(trace_set, config, device=",".join(names[:count])) as benchmark:
-                took_s, _, jobs = ran(benchmark, some_jobs(benchmark, options.most))
+    for count, settings in ((len(names), FILLING), (len(names), {}), (1, {})):
+        config = BenchmarkConfig(**settings)
+        with Benchmark(trace_set, config, device=",".join(names[:count])) as benchmark:
+            chosen = some_jobs(benchmark, options.most)
+            spans.take()
+            took_s, _, jobs = ran(benchmark, chosen)
+            account = spans.take()
+        if settings:
+            continue
         minutely.append(60 * jobs / took_s)
         print(
             f"{count} cards: {jobs} jobs in {took_s:.1f} s, {minutely[-1]:.1f} a minute", flush=True
         )
+        printed(f"a card's time for a job, of {count}", account, took_s * 1e3 * count, per=jobs)
     print(f"{len(names)} cards do {minutely[0] / minutely[1]:.2f} times the jobs of one")
 
 

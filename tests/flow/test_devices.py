@@ -180,6 +180,25 @@ def test_jobs_whose_every_device_is_lost_are_an_error_after_the_others(
     )
 
 
+def test_two_devices_share_the_workloads_of_one_solution() -> None:
+    one = dataset(CANDIDATES[0], sizes=tuple(range(64, 64 + 8)))
+    with Benchmark(one, quick(), device="cpu") as planner:
+        batches = planner.plan().batches
+
+    pool = LocalPool(("cpu", "cpu:9"), config=quick(), roots=(), threads=1)
+    try:
+        ended = list(pool.run(batches, lambda _: None))
+    finally:
+        pool.close()
+
+    assert len(batches) == 1
+    assert sorted(each.job.workload.uuid for each in ended) == sorted(
+        each.workload.uuid for each in batches[0]
+    )
+    assert {each.device_name for each in ended} == {"cpu", "cpu:9"}
+    assert {type(each.outcome).__name__ for each in ended} == {"Passed"}
+
+
 @pytest.mark.full
 def test_a_job_that_two_devices_fail_at_ends_the_run() -> None:
     class Failing(LocalPool):

@@ -164,7 +164,7 @@ class LocalPool:
     def run(
         self, batches: Sequence[Batch], observe: Callable[[Progress], None]
     ) -> Iterator[FinishedJob]:
-        """Run the batches; each device takes the next one for its target when it is free.
+        """Run the batches; each device takes the next one for its target when it is free, or a share of another's.
 
         A device that fails twice at a job does no more, and others do what it left. The last one's error is raised,
         and so is that of a second device at the same job: then it is not the device's fault.
@@ -346,7 +346,7 @@ class _DeviceOwner:
         try:
             while (handed := work.await_batch(self._target, self._is_stopping)) is not None:
                 try:
-                    self._run_batch(handed, events)
+                    self._run_batch(handed, work, events)
                 except WorkerError as error:
                     if handed.left and work.note_failure(handed.left[0]):
                         raise
@@ -361,7 +361,9 @@ class _DeviceOwner:
         except BaseException as error:  # noqa: BLE001  # carried to the caller's thread and raised there
             events.put(_Idle(error))
 
-    def _run_batch(self, handed: Handed, events: queue.SimpleQueue[_Event]) -> None:
+    def _run_batch(
+        self, handed: Handed, work: OpenBatches, events: queue.SimpleQueue[_Event]
+    ) -> None:
         self._pool.await_builds(tuple(handed.left), self._own_arch, self._is_stopping)
         has_failed = False
         while handed.left:
@@ -385,7 +387,7 @@ class _DeviceOwner:
                 self._pool.build_ms(session, job.solution),
                 self._device,
             )
-            handed.left.popleft()
+            work.finish_job(handed)
             events.put(_Done(finished, recorded))
             while not recorded.wait(_LOCK_POLL_S):
                 if self._is_stopping.is_set():

@@ -1,9 +1,13 @@
-"""The batches of a run, handed to devices; what a device could not finish goes to another with the same target."""
+"""The batches of a run, handed to devices.
+
+What a device could not finish goes to another with the same target. One that has nothing to do takes half of what the
+largest batch has left, in a process of its own: a solution with many workloads keeps all devices busy.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections import Counter, deque
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +20,8 @@ if TYPE_CHECKING:
     from flashinfer_bench.bench.jobs import Job, Target
 
 _POLL_S = 0.05
+_SHARED_FROM = 3
+"""Jobs of a batch, with the running one, from which on it is shared: a process starts about as long as a job takes."""
 
 
 @dataclass(eq=False, slots=True)
@@ -31,7 +37,7 @@ class OpenBatches:
 
     def __init__(self, batches: Iterable[Sequence[Job]]) -> None:
         self._todo: dict[Target | None, deque[deque[Job]]] = {}
-        self._out: Counter[Target | None] = Counter()
+        self._out: list[Handed] = []
         self._failed: set[int] = set()
         self._changed = threading.Condition()
         for batch in batches:
@@ -42,27 +48,52 @@ class OpenBatches:
         with self._changed:
             for key in self._keys(target):
                 if self._todo.get(key):
-                    self._out[key] += 1
-                    return Handed(key, self._todo[key].popleft())
+                    return self._handed(key, self._todo[key].popleft())
         return None
 
+    def share(self, target: Target | None) -> Handed | None:
+        """Give the last half of what the largest batch for a target has left; None where none is large enough.
+
+        Some batches stay whole: those with workloads that a solution never saw, of which its last trace tells, and
+        rounds against an opponent, which are compared with each other.
+        """
+        with self._changed:
+            keys = self._keys(target)
+            others = (
+                each for each in self._out if each.target in keys and _is_divisible(each.left)
+            )
+            giver = max(others, key=lambda each: len(each.left), default=None)
+            if giver is None or len(giver.left) < _SHARED_FROM:
+                return None
+            shared = [giver.left.pop() for _ in range((len(giver.left) - 1) // 2)]
+            return self._handed(giver.target, deque(reversed(shared)))
+
     def await_batch(self, target: Target | None, is_stopping: threading.Event) -> Handed | None:
-        """Give the next batch, perhaps one that another device gives back; None when no more will come."""
+        """Give the next batch, a share of another device's, or what one gives back; None when no more will come."""
         while True:
             if is_stopping.is_set():
                 raise Cancelled
-            handed = self.take(target)
+            handed = self.take(target) or self.share(target)
             if handed is not None:
                 return handed
             with self._changed:
-                if not any(self._out[key] or self._todo.get(key) for key in self._keys(target)):
+                keys = self._keys(target)
+                if not (
+                    any(each.target in keys for each in self._out)
+                    or any(self._todo.get(key) for key in keys)
+                ):
                     return None
                 self._changed.wait(_POLL_S)
+
+    def finish_job(self, handed: Handed) -> None:
+        """Note that the first job of what a batch has left has ended."""
+        with self._changed:
+            handed.left.popleft()
 
     def finish(self, handed: Handed) -> None:
         """Note that nothing is left of a batch."""
         with self._changed:
-            self._out[handed.target] -= 1
+            self._out.remove(handed)
             self._changed.notify_all()
 
     def give_back(self, handed: Handed) -> None:
@@ -70,7 +101,7 @@ class OpenBatches:
         with self._changed:
             if handed.left:
                 self._todo[handed.target].append(handed.left)
-            self._out[handed.target] -= 1
+            self._out.remove(handed)
             self._changed.notify_all()
 
     def require_none_left(self, lost: Mapping[str, str]) -> None:
@@ -89,5 +120,14 @@ class OpenBatches:
             self._failed.add(id(job))
         return was_known
 
+    def _handed(self, target: Target | None, jobs: deque[Job]) -> Handed:
+        handed = Handed(target, jobs)
+        self._out.append(handed)
+        return handed
+
     def _keys(self, target: Target | None) -> Sequence[Target | None]:
         return tuple(self._todo) if target is None else (target, None)
+
+
+def _is_divisible(jobs: Iterable[Job]) -> bool:
+    return not any(job.is_unseen or job.opponent is not None for job in jobs)

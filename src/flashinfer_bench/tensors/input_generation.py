@@ -48,6 +48,7 @@ WINDOW_SLACK = 16_384
 """How many elements a pool is longer than its input: the number of different windows."""
 
 _SMALLEST_SCALE, _SCALES = 0.75, 17
+_WIDEST_ANGLE_TIMES_2 = 2.4  # its cosine is 0.36
 _PATTERN_ELEMENTS = 4093  # a prime: rows of a matrix do not meet it at the same place again
 _PATTERN_REPEATS = 5
 _LONGEST_AT_ONCE = (_PATTERN_REPEATS - 1) * _PATTERN_ELEMENTS
@@ -109,6 +110,8 @@ def draw_pool(
         case Uniform(low=low, high=high) if dtype.itemsize > 1:
             half = (high - low) / 2
             return draw(Uniform(low=-half, high=half), (count,), dtype, generator)
+        case FloatForm(form="positive"):
+            return draw(Normal(), (count,), dtype, generator).abs_()
         case Probabilities():
             row = shape[-1]
             rows = math.prod(shape[:-1]) + -(-WINDOW_SLACK // row)
@@ -138,6 +141,9 @@ def fill(
         case Uniform(low=low, high=high) if out.dtype.itemsize > 1:
             _texture(pool, flat, choices)
             flat.add_(low + (high - low) / 2).clamp_(*_bounds(low, high, out.dtype))
+        case FloatForm(form="positive"):
+            _texture(pool, flat, choices)
+            flat.add_(_LEAST_POSITIVE)
         case Integers(low=low, high=high):
             _turn(_mixed(pool, flat, choices), flat, int(low), int(high), choices)
         case PageTable(pages=pages, unique=False):
@@ -453,23 +459,35 @@ def _pieces(
 
 
 def scale(stored: torch.Tensor, out: torch.Tensor, choices: random.Random) -> None:
-    """Write a tensor times another positive factor for each row and each column of its last two dimensions.
+    """Write a tensor times another positive factor for each element of its last two dimensions.
 
+    The factor is one of the row, times one of the column, times the cosine between an angle of each. The cosine is what
+    no product of factors undoes: a Cholesky factor or an inverse of the stored matrix helps nobody.
     Zeros, signs and triangles stay; a square matrix gets the same factors both ways and stays symmetric, and
-    positive definite. One dimension gets one factor, and keeps its order.
+    positive definite: so is the matrix of factors, and with it the product (Schur, 1911). One dimension gets one
+    factor, and keeps its order.
     """
     if stored.dim() < 2:  # noqa: PLR2004  # rows and columns
         torch.mul(stored, choices.uniform(_SMALLEST_SCALE, 1.0), out=out)
         return
     rows, columns = stored.shape[-2:]
-    pattern = choices.choice(_patterns(out.device, out.dtype))
-    across = _cut(pattern, int(choices.random() * _PATTERN_ELEMENTS), columns)
-    if rows == columns:  # both factors first: else rounding would undo the symmetry
-        torch.mul(stored, across.unsqueeze(-1) * across, out=out)
-        return
-    down = _cut(pattern, int(choices.random() * _PATTERN_ELEMENTS), rows)
-    torch.mul(stored, across, out=out)
-    out.mul_(down.unsqueeze(-1))
+    patterns = _patterns(out.device, out.dtype)
+    pattern = choices.choice(patterns)
+
+    def drawn(length: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Give cosine and sine of secret angles, each times a secret factor."""
+        offset, turned = (int(choices.random() * _PATTERN_ELEMENTS) for _ in range(2))
+        factors, angles = _cut(pattern, offset, length), _cut(patterns[-1], turned, length)
+        angles = (angles - 0.5) * _WIDEST_ANGLE_TIMES_2
+        return angles.cos().mul_(factors), angles.sin().mul_(factors)
+
+    across = drawn(columns)
+    down = across if rows == columns else drawn(rows)
+    # All factors first: else rounding would undo the symmetry.
+    factors = out if out.dim() == 2 else out.new_empty(rows, columns)  # noqa: PLR2004
+    torch.mul(down[0].unsqueeze(-1), across[0], out=factors)
+    factors.addcmul_(down[1].unsqueeze(-1), across[1])
+    torch.mul(stored, factors, out=out)
 
 
 def permute(stored: torch.Tensor, out: torch.Tensor, choices: random.Random) -> None:

@@ -13,6 +13,7 @@ from flashinfer_bench.cli.measure.kernel_files import Hints, solution_from
 from flashinfer_bench.data import TraceSet
 from tests.commands import call
 from tests.flow.kernels import write_dataset
+from tests.marks import mostly_full
 
 HONEST = {
     "plain": "def run(x):\n    return x + 1\n",
@@ -128,7 +129,7 @@ def steps(
         return {step.name: step for step in steps_of(subject)}
 
 
-@pytest.mark.parametrize("name", HONEST)
+@pytest.mark.parametrize("name", mostly_full(HONEST, "branches_on_size", "own_operator"))
 def test_an_honest_kernel_is_accepted(name: str, root: Path, tmp_path: Path) -> None:
     found = steps(root, tmp_path / "kernel.py", HONEST[name])
 
@@ -143,7 +144,7 @@ def test_an_honest_kernel_is_accepted(name: str, root: Path, tmp_path: Path) -> 
     assert found["capture"].evidence == ["CUDA graphs need a CUDA device"]
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", mostly_full(REFUSED, *(REFUSED.keys() - {"tolist", "no_fake"})))
 def test_what_breaks_compiled_code_is_refused_with_its_line(
     name: str, root: Path, tmp_path: Path
 ) -> None:

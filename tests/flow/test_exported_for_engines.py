@@ -128,6 +128,7 @@ def export(
     return call("export", "solution", solution, *words)
 
 
+@pytest.mark.full
 def test_a_layer_of_vllm_finds_the_kernel_by_its_entry_point(dataset: Path, tmp_path: Path) -> None:
     done = export(dataset, "rmsnorm_h4096_cpp", "vllm", tmp_path / "plugin")
     assert done.returncode == 0, done.stderr

@@ -126,6 +126,7 @@ def test_a_pull_request_with_a_slower_kernel_fails(repository: Repository) -> No
     assert len(repository.git("worktree", "list").splitlines()) == 1
 
 
+@pytest.mark.full
 def test_a_pull_request_with_a_kernel_that_fails_fails(repository: Repository) -> None:
     base = repository.commit(WORK.format(times=1))
     repository.commit("def run(x):\n    return x + 2\n")

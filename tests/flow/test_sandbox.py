@@ -526,6 +526,23 @@ HONEST_ONES = {
 }
 
 
+def test_a_pool_of_multiprocessing_is_told_what_takes_its_place() -> None:
+    made_first = solution(
+        "from multiprocessing.pool import ThreadPool\n\npool = ThreadPool(2)\n\n\ndef run(x):\n    return x + 1\n",
+        name="made_first",
+    )
+    made_in_a_call = solution(
+        "from multiprocessing import Lock\n\n\ndef run(x):\n    with Lock():\n        return x + 1\n",
+        name="made_in_a_call",
+    )
+    with Benchmark(dataset(made_first, made_in_a_call), quick(), device="cpu") as benchmark:
+        ended = [each.outcome for each in benchmark.run(benchmark.plan(), dump_traces=False)]
+
+    assert len(ended) == 2
+    for outcome in ended:
+        assert "ThreadPoolExecutor, or --sandbox container" in outcome.explanation
+
+
 QUICK_ONES = tuple(name for name in HONEST_ONES if "compile" not in name)
 
 

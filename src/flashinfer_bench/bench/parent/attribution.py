@@ -57,6 +57,16 @@ _HEAP = re.compile(
 )
 """How the C library says that what it notes beside memory was overwritten."""
 _HEAP_HINT = "memory beside an array was overwritten (an output, or scratch)"
+_LOCK = re.compile(
+    r"(?:SemLock|Pool|Queue|Lock|Semaphore|Event|Condition|Barrier|Value|Array)\(.*\n(?:.*\n)?"
+    r"PermissionError: \[Errno 13\] Permission denied$",
+    re.MULTILINE,
+)
+"""How Python says that a lock of multiprocessing cannot be made: without the name of a file."""
+_LOCK_HINT = (
+    "locks, queues and pools of multiprocessing need /dev/shm, which the sandbox does not give: "
+    "use concurrent.futures.ThreadPoolExecutor, or --sandbox container"
+)
 _REQUEST = re.compile(r"you tried to allocate (\d{1,18}) bytes")
 _MOST_OF_IT = 0.5
 """Of what was granted: memory that grows by doubling fails when half is in use."""
@@ -114,6 +124,15 @@ def with_heap_hint(crashed: Crashed) -> Crashed:
     if not _HEAP.search(crashed.log):
         return crashed
     return replace(crashed, explanation=f"{crashed.explanation}: {_HEAP_HINT}")
+
+
+def with_lock_hint(outcome: Outcome) -> Outcome:
+    """Name what takes the place of multiprocessing's locks, which live in `/dev/shm`."""
+    if not isinstance(outcome, Crashed | NotBuilt) or not _LOCK.search(
+        outcome.explanation + outcome.log
+    ):
+        return outcome
+    return replace(outcome, explanation=f"{outcome.explanation.rstrip()}\n{_LOCK_HINT}\n")
 
 
 def unless_it_wants_a_gpu(outcome: Outcome, job: Job, device: str) -> Outcome:

@@ -43,6 +43,7 @@ from flashinfer_bench.bench.parent.attribution import (
     unless_it_wants_a_gpu,
     unless_memory_ran_out,
     with_heap_hint,
+    with_lock_hint,
     with_log,
     with_own_names,
 )
@@ -255,7 +256,7 @@ class Session:
         if judge.status is not None:  # not this job's doing: the pool starts us anew
             raise WorkerError(f"between two jobs, {judge.ending} (the judge)")
         self.attempt = Attempt(number=0)
-        outcome = with_own_names(self._attempt_until_believed(job))
+        outcome = with_lock_hint(with_own_names(self._attempt_until_believed(job)))
         if self._config.use_isolated_runner:
             self.end_candidate()
         return outcome

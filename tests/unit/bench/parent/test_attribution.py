@@ -13,6 +13,7 @@ from flashinfer_bench.bench.outcomes import (
     Crashed,
     Errors,
     JobNote,
+    NotBuilt,
     OpponentFailed,
     Skipped,
     Suspect,
@@ -25,6 +26,7 @@ from flashinfer_bench.bench.parent.attribution import (
     unless_it_had_crashed,
     unless_memory_ran_out,
     with_heap_hint,
+    with_lock_hint,
     with_log,
 )
 from flashinfer_bench.tensors import memory
@@ -200,3 +202,19 @@ def test_an_overwritten_heap_is_told_from_other_aborts(said: str) -> None:
 
     assert "memory beside an array was overwritten" in found.explanation
     assert with_heap_hint(other) is other
+
+
+DENIED = """
+    pool = ThreadPool(2)
+           ^^^^^^^^^^^^^
+PermissionError: [Errno 13] Permission denied
+"""
+
+
+def test_a_lock_that_cannot_be_made_names_what_to_use_instead() -> None:
+    during, before = Crashed(DENIED, ""), NotBuilt("it cannot be imported", DENIED)
+    file = Crashed(DENIED.replace("denied\n", "denied: 'notes.txt'\n"), "")
+
+    for outcome in (during, before):
+        assert "use concurrent.futures.ThreadPoolExecutor" in with_lock_hint(outcome).explanation
+    assert with_lock_hint(file) is file

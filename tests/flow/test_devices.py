@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from flashinfer_bench.bench import Benchmark, benchmark
-from flashinfer_bench.bench.parent.events import Lost, Progress
+from flashinfer_bench.bench.parent import pool
+from flashinfer_bench.bench.parent.events import Lost, Progress, Waiting
 from flashinfer_bench.bench.parent.launcher import Launcher
 from flashinfer_bench.bench.parent.pool import LocalPool
 from flashinfer_bench.bench.parent.session import Session
@@ -50,11 +53,11 @@ def test_what_a_failing_device_left_is_done_by_the_other_once() -> None:
         batches = planner.plan().batches
     seen: list[Progress] = []
 
-    pool = LocalPool(("cuda:7", "cpu"), config=quick(), roots=(), threads=1)
+    running = LocalPool(("cuda:7", "cpu"), config=quick(), roots=(), threads=1)
     try:
-        ended = list(pool.run(batches, seen.append))
+        ended = list(running.run(batches, seen.append))
     finally:
-        pool.close()
+        running.close()
 
     assert sorted(each.job.solution.name for each in ended) == [each.name for each in CANDIDATES]
     assert {each.device_name for each in ended} == {"cpu"}
@@ -180,23 +183,61 @@ def test_jobs_whose_every_device_is_lost_are_an_error_after_the_others(
     )
 
 
-def test_two_devices_share_the_workloads_of_one_solution() -> None:
+@pytest.fixture
+def locks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A folder of locks, one of each device's thread: the two devices are not one."""
+
+    def lock_of(name: str) -> FileLock:
+        del name
+        return FileLock(tmp_path / f"{threading.current_thread().name}.lock")
+
+    monkeypatch.setattr(pool, "device_lock", lock_of)
+    return tmp_path
+
+
+def shared_by_two(
+    kind: type[LocalPool] = LocalPool,
+) -> tuple[list[pool.FinishedJob], list[Progress]]:
+    """Run one solution on eight sizes; give how jobs ended, and what was told meanwhile."""
     one = dataset(CANDIDATES[0], sizes=tuple(range(64, 64 + 8)))
     with Benchmark(one, quick(), device="cpu") as planner:
-        batches = planner.plan().batches
-
-    pool = LocalPool(("cpu", "cpu:9"), config=quick(), roots=(), threads=1)
+        (batch,) = planner.plan().batches
+    told: list[Progress] = []
+    running = kind(("cpu", "cpu:9"), config=quick(), roots=(), threads=1)
     try:
-        ended = list(pool.run(batches, lambda _: None))
+        ended = list(running.run([batch], told.append))
     finally:
-        pool.close()
-
-    assert len(batches) == 1
+        running.close()
     assert sorted(each.job.workload.uuid for each in ended) == sorted(
-        each.workload.uuid for each in batches[0]
+        each.workload.uuid for each in batch
     )
-    assert {each.device_name for each in ended} == {"cpu", "cpu:9"}
     assert {type(each.outcome).__name__ for each in ended} == {"Passed"}
+    return ended, told
+
+
+@pytest.mark.usefixtures("locks")
+def test_two_devices_share_the_workloads_of_one_solution() -> None:
+    ended, _ = shared_by_two()
+
+    assert {each.device_name for each in ended} == {"cpu", "cpu:9"}
+
+
+def test_a_device_that_others_use_takes_no_share(locks: Path) -> None:
+    with FileLock(locks / "bench-cpu:9.lock"):
+        ended, told = shared_by_two()
+
+    assert {each.device_name for each in ended} == {"cpu"}
+    assert not [each for each in told if isinstance(each, Waiting)]
+
+
+@pytest.mark.usefixtures("locks")
+def test_a_device_that_does_not_open_for_a_share_is_lost_and_nothing_else() -> None:
+    ended, told = shared_by_two(kind=FailingPool)
+
+    assert {each.device_name for each in ended} == {"cpu"}
+    (lost,) = [each for each in told if isinstance(each, Lost)]
+    assert lost.device == "cpu:9"
+    assert "context lost" in lost.reason
 
 
 @pytest.mark.full
@@ -216,8 +257,8 @@ def test_a_job_that_two_devices_fail_at_ends_the_run() -> None:
 
     with Benchmark(dataset(*CANDIDATES), quick(), device="cpu") as planner:
         batches = planner.plan().batches
-    pool = Failing(("cpu", "cpu:8", "cpu:9"), config=quick(), roots=(), threads=1)
+    running = Failing(("cpu", "cpu:8", "cpu:9"), config=quick(), roots=(), threads=1)
 
     with pytest.raises(WorkerError, match="it is the job"):
-        list(pool.run(batches, lambda _: None))
-    pool.close()
+        list(running.run(batches, lambda _: None))
+    running.close()

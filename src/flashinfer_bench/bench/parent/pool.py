@@ -293,6 +293,10 @@ class _Failed:
 _Event = Progress | _Done | _Idle | _Failed
 
 
+class _CannotBeOpened(Exception):  # noqa: N818  # what becomes of it is an event
+    """A device does not open, with no job in hand."""
+
+
 class _DeviceOwner:
     """The one thread that owns a device and its workers."""
 
@@ -344,7 +348,7 @@ class _DeviceOwner:
 
     def _work(self, work: OpenBatches, events: queue.SimpleQueue[_Event]) -> None:
         try:
-            while (handed := work.await_batch(self._target, self._is_stopping)) is not None:
+            while handed := work.await_batch(self._target, self._is_stopping, self._is_free):
                 try:
                     self._run_batch(handed, work, events)
                 except WorkerError as error:
@@ -358,8 +362,26 @@ class _DeviceOwner:
             events.put(_Idle())
         except Cancelled:
             events.put(_Idle())
+        except _CannotBeOpened as error:
+            self._end_session()
+            events.put(_Failed(self._device, WorkerError(str(error))))
         except BaseException as error:  # noqa: BLE001  # carried to the caller's thread and raised there
             events.put(_Idle(error))
+
+    def _is_free(self) -> bool:
+        """Tell whether nobody times on this device: jobs that it took over would wait, and another could do them."""
+        try:
+            self._surely(self._require_session)
+        except WorkerError as error:
+            raise _CannotBeOpened(str(error)) from error
+        assert self._opened is not None
+        lock = device_lock(self._opened.lock_name)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            return False
+        lock.release()
+        return True
 
     def _run_batch(
         self, handed: Handed, work: OpenBatches, events: queue.SimpleQueue[_Event]

@@ -15,7 +15,7 @@ from flashinfer_bench.bench.parent.launcher import Cancelled
 from flashinfer_bench.errors import WorkerError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from flashinfer_bench.bench.jobs import Job, Target
 
@@ -58,22 +58,28 @@ class OpenBatches:
         rounds against an opponent, which are compared with each other.
         """
         with self._changed:
-            keys = self._keys(target)
-            others = (
-                each for each in self._out if each.target in keys and _is_divisible(each.left)
-            )
-            giver = max(others, key=lambda each: len(each.left), default=None)
-            if giver is None or len(giver.left) < _SHARED_FROM:
+            giver = self._giver(target)
+            if giver is None:
                 return None
             shared = [giver.left.pop() for _ in range((len(giver.left) - 1) // 2)]
             return self._handed(giver.target, deque(reversed(shared)))
 
-    def await_batch(self, target: Target | None, is_stopping: threading.Event) -> Handed | None:
-        """Give the next batch, a share of another device's, or what one gives back; None when no more will come."""
+    def await_batch(
+        self,
+        target: Target | None,
+        is_stopping: threading.Event,
+        may_share: Callable[[], bool] = lambda: True,
+    ) -> Handed | None:
+        """Give the next batch, a share of another device's, or what one gives back; None when no more will come.
+
+        `may_share` is asked where there is something to share.
+        """
         while True:
             if is_stopping.is_set():
                 raise Cancelled
-            handed = self.take(target) or self.share(target)
+            handed = self.take(target)
+            if handed is None and self._can_share(target) and may_share():
+                handed = self.share(target)
             if handed is not None:
                 return handed
             with self._changed:
@@ -119,6 +125,17 @@ class OpenBatches:
             was_known = id(job) in self._failed
             self._failed.add(id(job))
         return was_known
+
+    def _can_share(self, target: Target | None) -> bool:
+        with self._changed:
+            return self._giver(target) is not None
+
+    def _giver(self, target: Target | None) -> Handed | None:
+        """Find the batch of which a share is worth a process."""
+        keys = self._keys(target)
+        others = (each for each in self._out if each.target in keys and _is_divisible(each.left))
+        giver = max(others, key=lambda each: len(each.left), default=None)
+        return giver if giver is not None and len(giver.left) >= _SHARED_FROM else None
 
     def _handed(self, target: Target | None, jobs: deque[Job]) -> Handed:
         handed = Handed(target, jobs)

@@ -48,7 +48,10 @@ WINDOW_SLACK = 16_384
 """How many elements a pool is longer than its input: the number of different windows."""
 
 _SMALLEST_SCALE, _SCALES = 0.75, 17
-_WIDEST_ANGLE_TIMES_2 = 2.4  # its cosine is 0.36
+_LEAST_FACTOR, _WIDEST_ANGLE = (
+    0.375,
+    1.2,
+)  # of a row or column of a scaled input; the angle's cosine is 0.36
 _PATTERN_ELEMENTS = 4093  # a prime: rows of a matrix do not meet it at the same place again
 _PATTERN_REPEATS = 5
 _LONGEST_AT_ONCE = (_PATTERN_REPEATS - 1) * _PATTERN_ELEMENTS
@@ -135,15 +138,12 @@ def fill(
     flat = out if out.dim() == 1 else out.view(-1)
     match distribution:
         case Normal(mean=mean) if out.dtype.itemsize > 1:
-            _texture(pool, flat, choices)
-            if mean:
-                flat.add_(mean)
+            _texture(pool, flat, choices, added=mean)
         case Uniform(low=low, high=high) if out.dtype.itemsize > 1:
-            _texture(pool, flat, choices)
-            flat.add_(low + (high - low) / 2).clamp_(*_bounds(low, high, out.dtype))
-        case FloatForm(form="positive"):
-            _texture(pool, flat, choices)
-            flat.add_(_LEAST_POSITIVE)
+            _texture(pool, flat, choices, added=low + (high - low) / 2)
+            flat.clamp_(*_bounds(low, high, out.dtype))
+        case FloatForm(form="positive" | "cosine" | "sine" as form):
+            _texture(pool, flat, choices, added=_LEAST_POSITIVE if form == "positive" else 0.0)
         case Integers(low=low, high=high):
             _turn(_mixed(pool, flat, choices), flat, int(low), int(high), choices)
         case PageTable(pages=pages, unique=False):
@@ -382,8 +382,10 @@ def _window(pool: torch.Tensor, out: torch.Tensor, choices: random.Random) -> to
     return out
 
 
-def _texture(pool: torch.Tensor, out: torch.Tensor, choices: random.Random) -> None:
-    """Write a window times a pattern that lies elsewhere in every call.
+def _texture(
+    pool: torch.Tensor, out: torch.Tensor, choices: random.Random, *, added: float
+) -> None:
+    """Write a window times a pattern that lies elsewhere in every call, plus a number.
 
     A window times a number would let a linear kernel look its answer up among products of the pool; where
     window and pattern meet has been seen by nobody.
@@ -392,6 +394,8 @@ def _texture(pool: torch.Tensor, out: torch.Tensor, choices: random.Random) -> N
     pattern = choices.choice(_patterns(out.device, out.dtype))
     for cut, (values, place) in _pieces(pattern, offset, window, out):
         torch.mul(values, cut, out=place)
+    if added:
+        out.add_(added)
 
 
 class SmallTexture:
@@ -471,15 +475,17 @@ def scale(stored: torch.Tensor, out: torch.Tensor, choices: random.Random) -> No
         torch.mul(stored, choices.uniform(_SMALLEST_SCALE, 1.0), out=out)
         return
     rows, columns = stored.shape[-2:]
-    patterns = _patterns(out.device, out.dtype)
-    pattern = choices.choice(patterns)
+    generator = torch.Generator().manual_seed(choices.getrandbits(_KEY_BITS))
 
     def drawn(length: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Give cosine and sine of secret angles, each times a secret factor."""
-        offset, turned = (int(choices.random() * _PATTERN_ELEMENTS) for _ in range(2))
-        factors, angles = _cut(pattern, offset, length), _cut(patterns[-1], turned, length)
-        angles = (angles - 0.5) * _WIDEST_ANGLE_TIMES_2
-        return angles.cos().mul_(factors), angles.sin().mul_(factors)
+        """Give cosine and sine of secret angles, each times a secret factor; no pattern, or tables would hold all."""
+        factors, angles = (
+            torch.empty(length).uniform_(low, high, generator=generator).double()
+            for low, high in ((_LEAST_FACTOR, 1.0), (0.0, _WIDEST_ANGLE))
+        )
+        waves = angles.cos().mul_(factors), angles.sin().mul_(factors)
+        cosines, sines = (each.to(out.device, out.dtype) for each in waves)
+        return cosines, sines
 
     across = drawn(columns)
     down = across if rows == columns else drawn(rows)
@@ -497,13 +503,6 @@ def permute(stored: torch.Tensor, out: torch.Tensor, choices: random.Random) -> 
     if stored.itemsize == 1:  # not every narrow type can be gathered
         stored, out = stored.view(torch.uint8), out.view(torch.uint8)
     torch.index_select(stored, 0, order, out=out)
-
-
-def _cut(pattern: torch.Tensor, offset: int, length: int) -> torch.Tensor:
-    if length <= _LONGEST_AT_ONCE:
-        return pattern[offset : offset + length]
-    turned = pattern[offset : offset + _PATTERN_ELEMENTS]
-    return turned.repeat(-(-length // _PATTERN_ELEMENTS))[:length]
 
 
 @functools.cache

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -439,7 +439,6 @@ def test_no_window_of_integers_is_only_turned(count: int) -> None:
     [
         (Boolean(rate=0.3), torch.bool),
         (Normal(), torch.float8_e4m3fn),
-        (FloatForm(form="cosine"), torch.float32),
     ],
 )
 def test_pieces_that_no_factor_may_touch_are_of_two_windows_of_their_own(
@@ -463,13 +462,31 @@ def test_pieces_that_no_factor_may_touch_are_of_two_windows_of_their_own(
     assert len(found) > 50
 
 
+@pytest.mark.parametrize(
+    ("form", "low", "high"), [("positive", 0.1, math.inf), ("cosine", -1, 1), ("sine", -1, 1)]
+)
+@pytest.mark.parametrize("count", [500, 20_000])
+def test_forms_have_other_values_than_their_pool_which_tables_could_hold(
+    form: Literal["positive", "cosine", "sine"], low: float, high: float, count: int
+) -> None:
+    distribution = FloatForm(form=form)
+    generator = torch.Generator().manual_seed(3)
+    pool = input_generation.draw_pool(distribution, (count,), torch.float32, generator)
+    out = torch.empty(count)
+
+    input_generation.fill(distribution, pool, out, random.Random(5))
+
+    assert low <= float(out.min()) < float(out.max()) <= high
+    assert float(torch.isin(out, pool).float().mean()) < 0.01
+
+
 @pytest.mark.parametrize("count", [500, 16_372])
 @pytest.mark.parametrize(
     ("distribution", "dtype"),
     [
         (Boolean(rate=0.3), torch.bool),
         (Normal(), torch.float8_e4m3fn),
-        (FloatForm(form="cosine"), torch.float32),
+        (FloatForm(form="zero_or_one"), torch.float32),
     ],
 )
 def test_what_no_factor_may_touch_is_no_window_of_its_pool(

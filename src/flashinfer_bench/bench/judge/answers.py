@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -23,13 +24,15 @@ from flashinfer_bench.judging.elementwise import nearest_factor, rms_error
 from flashinfer_bench.tensors.outputs import fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from flashinfer_bench.bench.judge.oracle import Oracle
     from flashinfer_bench.judging import Judge, Tolerance
 
 _MANY_ROWS, _LEAST_ROW, _MOST_BYTES = 0.9, 8, 1 << 24
 """Of rows that two outputs share: how many speak of a lookup, how short they may be, how much of all is looked at."""
+_MOST_ORDERED = 4096
+"""Rows that are laid beside each other: a distance for each two of them is 128 MiB."""
 _KEY = 0  # of no job: the same task gets the same notes; nobody's solution is judged by these draws
 _Place = TypeVar("_Place")
 
@@ -160,11 +163,12 @@ def _alike(oracle: Oracle, judge: Judge, tolerance: Tolerance, call: JudgedCall)
         name = oracle.outputs[index].name
         text = sameness(variation(name, "calls", first, other, is_accepted=is_accepted))
         if not text and first.dtype.is_floating_point and first.shape == other.shape:
-            scaled = (_wide(first) * nearest_factor(first, other)).to(first.dtype)
-            if _passes_for(judge, tolerance, call, index, scaled):
+            passes = functools.partial(_passes_for, judge, tolerance, call, index)
+            if passes((_wide(first) * nearest_factor(first, other)).to(first.dtype)):
                 text = "one times a number passes for the other"
-            elif (share := _recurring(first, other)) >= _MANY_ROWS:
-                text = f"{percent(share)} of the rows are in both"
+            else:
+                is_permuted = any(plan.is_permuted for plan in oracle.inputs)
+                text = _in_another_order(first, other, passes if is_permuted else None)
         if text:
             found[index] = f"output {name!r} of different calls: {text}"
     return found
@@ -175,6 +179,42 @@ def _passes_for(
 ) -> bool:
     one = JudgedCall(call.inputs, replaced(call.expected, index, answer), call.expected)
     return judge.open_case(tolerance).hear(one).is_accepted
+
+
+def _in_another_order(
+    first: torch.Tensor, other: torch.Tensor, passes: Callable[[torch.Tensor], bool] | None
+) -> str:
+    """Say whether rows or columns of one output come again in another order: most of them, or with `passes` nearly.
+
+    Nearly is for inputs that are permuted. Elsewhere a row may be near to one of thousands that it was not made from.
+    """
+    if other.ndim < 2:  # noqa: PLR2004  # rows and columns
+        return ""
+    for what, one, two in (("rows", first, other), ("columns", first.mT, other.mT)):
+        if (share := _recurring(one, two)) >= _MANY_ROWS:
+            return f"{percent(share)} of the {what} are in both"
+        ordered = None if passes is None else _reordered(one, two)
+        if (
+            passes is not None
+            and ordered is not None
+            and passes(ordered if what == "rows" else ordered.mT)
+        ):
+            return f"one with its {what} in another order passes for the other"
+    return ""
+
+
+def _reordered(first: torch.Tensor, other: torch.Tensor) -> torch.Tensor | None:
+    """Put rows of one output where they are nearest to the other's; None where rows are short, or too many."""
+    length = other.shape[-1]
+    known, wanted = (_wide(each).reshape(-1, length) for each in (first, other))
+    if length < _LEAST_ROW or not 1 < len(wanted) <= _MOST_ORDERED:
+        return None
+    generator = torch.Generator().manual_seed(length)
+    directions = torch.randn(length, _LEAST_ROW, dtype=torch.float64, generator=generator)
+    directions = directions.to(first.device)
+    ours, theirs = (each.double() @ directions for each in (known, wanted))
+    nearest = torch.cdist(theirs, ours).argmin(1)
+    return first.reshape(-1, length)[nearest].view(other.shape)
 
 
 def _recurring(first: torch.Tensor, other: torch.Tensor) -> float:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from msgspec.structs import replace
 
 from flashinfer_bench.bench.config import ResolvedEvalConfig
 from flashinfer_bench.bench.judge.answers import _recurring, task_notes
@@ -141,19 +142,36 @@ def test_outputs_that_a_number_or_another_order_makes_from_each_other_are_noted(
     base = "torch.arange(512.0).view(8, 64)"
     scaled = f"def run(x):\n    return {base} * x.abs().sum()\n"
     turned = f"def run(x):\n    return {base}.roll(int(x[0] > 0) + 1, 0)\n"
+    sideways = f"def run(x):\n    return {base}.roll(int(x[0] > 0) + 1, 1)\n"
+    nearly = f"def run(x):\n    return {base}.roll(int(x[0] > 0) + 1, 0) + 1e-3 * x\n"
+    nearly_sideways = (
+        f"def run(x):\n    return {base}.roll(int(x[0] > 0) + 1, 1) + 1e-3 * x[:8, None]\n"
+    )
 
-    notes = [
-        tuple(_alike_of(tmp_path, source)) for source in (scaled, turned, "def run(x):\n    " + NEW)
-    ]
+    sources = (scaled, turned, sideways, nearly, nearly_sideways, "def run(x):\n    " + NEW)
+    notes = [tuple(_alike_of(tmp_path, source, is_permuted=True)) for source in sources]
 
     assert notes == [
         ("output 'y' of different calls: one times a number passes for the other",),
         ("output 'y' of different calls: 100% of the rows are in both",),
+        ("output 'y' of different calls: 100% of the columns are in both",),
+        ("output 'y' of different calls: one with its rows in another order passes for the other",),
+        (
+            "output 'y' of different calls: one with its columns in another order passes for the other",
+        ),
         (),
     ]
 
 
 NEW = "return torch.sin(torch.arange(512.0).view(8, 64) * x[0])\n"
+
+
+def test_rows_that_are_only_near_to_others_speak_against_permuted_inputs_alone(
+    tmp_path: Path,
+) -> None:
+    nearly = "def run(x):\n    return torch.arange(512.0).view(8, 64).roll(int(x[0] > 0) + 1, 0) + 1e-3 * x\n"
+
+    assert _alike_of(tmp_path, nearly) == []
 
 
 @pytest.mark.parametrize(("dtype", "width"), [(torch.float8_e4m3fn, 64), (torch.bfloat16, 20_000)])
@@ -173,7 +191,7 @@ def test_the_nearest_factor_is_found_over_pieces() -> None:
     assert nearest_factor(known * 0, known) == 0.0
 
 
-def _alike_of(folder: Path, source: str) -> list[str]:
+def _alike_of(folder: Path, source: str, *, is_permuted: bool = False) -> list[str]:
     definition = Definition(
         name="matrix",
         op_type="op",
@@ -185,5 +203,6 @@ def _alike_of(folder: Path, source: str) -> list[str]:
     workload = Workload(axes={"n": 64}, inputs={"x": {"type": "random"}})
     device = open_device("cpu")
     oracle = Oracle(definition, workload, files=None, device=device, key=1, cache_root=folder)
+    oracle.inputs = tuple(replace(plan, is_permuted=is_permuted) for plan in oracle.inputs)
     notes = task_notes(oracle, judge_for(definition, {}), TOLERANCE)
     return [each.evidence for each in notes if each.code == "weakly_told_apart"]

@@ -48,10 +48,8 @@ WINDOW_SLACK = 16_384
 """How many elements a pool is longer than its input: the number of different windows."""
 
 _SMALLEST_SCALE, _SCALES = 0.75, 17
-_LEAST_FACTOR, _WIDEST_ANGLE = (
-    0.375,
-    1.2,
-)  # of a row or column of a scaled input; the angle's cosine is 0.36
+_LEAST_FACTOR = 0.375  # of a row or column of a scaled input
+_SCALED_AT_ONCE = 1 << 22  # elements, for which factors are made beside them
 _PATTERN_ELEMENTS = 4093  # a prime: rows of a matrix do not meet it at the same place again
 _PATTERN_REPEATS = 5
 _LONGEST_AT_ONCE = (_PATTERN_REPEATS - 1) * _PATTERN_ELEMENTS
@@ -154,10 +152,14 @@ def fill(
         case Permutation():
             _roll(pool, out, choices)
             _turn(flat, flat, 0, out.shape[-1], choices)
+            # Of a permutation that is only turned, the inverse could be kept.
+            torch.gather(pool, -1, out.to(torch.int64, copy=True), out=out)
         case Probabilities():
             _mix(pool, out, choices)
-        case ExpertRouting():
-            _roll(pool.view(-1, out.shape[-1]).T, out.view(-1, out.shape[-1]).T, choices)
+        case ExpertRouting(experts=experts, load=load):
+            permute(pool.view(-1, out.shape[-1]), out.view(-1, out.shape[-1]), choices)
+            if load is None:
+                _turn(flat, flat, 0, int(experts), choices)
         case IndexPointers() | SequenceLengths():
             out.copy_(pool)
         case _:
@@ -465,35 +467,48 @@ def _pieces(
 def scale(stored: torch.Tensor, out: torch.Tensor, choices: random.Random) -> None:
     """Write a tensor times another positive factor for each element of its last two dimensions.
 
-    The factor is one of the row, times one of the column, times the cosine between an angle of each. The cosine is what
-    no product of factors undoes: a Cholesky factor or an inverse of the stored matrix helps nobody.
+    The factor is one of the row, times one of the column, times e to the minus distance of two secret numbers, one of
+    each: no product of factors undoes that, so a Cholesky factor or an inverse of the stored matrix helps nobody.
     Zeros, signs and triangles stay; a square matrix gets the same factors both ways and stays symmetric, and
-    positive definite: so is the matrix of factors, and with it the product (Schur, 1911). One dimension gets one
-    factor, and keeps its order.
+    positive definite: so is the matrix of factors, and with it the product (Schur, 1911). Elements of one dimension
+    get a factor each, where they are sorted one for all, and stay so.
     """
     if stored.dim() < 2:  # noqa: PLR2004  # rows and columns
-        torch.mul(stored, choices.uniform(_SMALLEST_SCALE, 1.0), out=out)
-        return
+        if _is_sorted(stored):
+            torch.mul(stored, choices.uniform(_SMALLEST_SCALE, 1.0), out=out)
+            return
+        stored, out = stored.unsqueeze(-1), out.unsqueeze(-1)
     rows, columns = stored.shape[-2:]
+    stored, out = stored.reshape(-1, rows, columns), out.view(-1, rows, columns)
     generator = torch.Generator().manual_seed(choices.getrandbits(_KEY_BITS))
 
     def drawn(length: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Give cosine and sine of secret angles, each times a secret factor; no pattern, or tables would hold all."""
-        factors, angles = (
-            torch.empty(length).uniform_(low, high, generator=generator).double()
-            for low, high in ((_LEAST_FACTOR, 1.0), (0.0, _WIDEST_ANGLE))
+        """Give factors times e to the secret numbers, and through it; no pattern, or tables would hold all."""
+        factors, numbers = (
+            torch.empty(len(stored), length).uniform_(low, 1.0, generator=generator).double()
+            for low in (_LEAST_FACTOR, 0.0)
         )
-        waves = angles.cos().mul_(factors), angles.sin().mul_(factors)
-        cosines, sines = (each.to(out.device, out.dtype) for each in waves)
-        return cosines, sines
+        powers = numbers.exp_()
+        both = (factors * powers, factors / powers)
+        up, down = (each.to(out.device, out.dtype) for each in both)
+        return up, down
 
-    across = drawn(columns)
-    down = across if rows == columns else drawn(rows)
-    # All factors first: else rounding would undo the symmetry.
-    factors = out if out.dim() == 2 else out.new_empty(rows, columns)  # noqa: PLR2004
-    torch.mul(down[0].unsqueeze(-1), across[0], out=factors)
-    factors.addcmul_(down[1].unsqueeze(-1), across[1])
-    torch.mul(stored, factors, out=out)
+    ups, downs = drawn(columns)
+    row_ups, row_downs = (ups, downs) if rows == columns else drawn(rows)
+    step = max(1, _SCALED_AT_ONCE // max(1, columns))
+    together = max(1, step // max(1, rows))
+    for first in range(0, len(stored), together):
+        some = slice(first, first + together)
+        for begin in range(0, rows, step):
+            place = (some, slice(begin, begin + step))
+            # All factors first: else rounding would undo the symmetry.
+            factors = row_ups[place].unsqueeze(-1) * downs[some].unsqueeze(1)
+            others = row_downs[place].unsqueeze(-1) * ups[some].unsqueeze(1)
+            torch.mul(stored[place], torch.minimum(factors, others, out=factors), out=out[place])
+
+
+def _is_sorted(values: torch.Tensor) -> bool:
+    return bool((values[1:] >= values[:-1]).all() or (values[1:] <= values[:-1]).all())
 
 
 def permute(stored: torch.Tensor, out: torch.Tensor, choices: random.Random) -> None:

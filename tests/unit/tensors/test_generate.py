@@ -473,6 +473,34 @@ def test_a_scaled_vector_keeps_its_order() -> None:
     assert all(bool((call.diff() > 0).all()) for call in scaled(sorted_values, calls=10))
 
 
+def test_elements_of_a_scaled_vector_that_is_not_sorted_get_a_factor_each() -> None:
+    unsorted = torch.tensor([3.0, -1.0, 2.0, 0.0] * 8)
+
+    one, other = scaled(unsorted, calls=2)
+
+    assert torch.equal(one.sign(), unsorted.sign())
+    ratios = (one / other)[unsorted != 0]
+    assert float(ratios.max() / ratios.min()) > 1.2
+
+
+def test_matrices_of_a_scaled_batch_get_factors_of_their_own() -> None:
+    one, other = scaled(torch.ones(2, 3, 6, 6), calls=2)
+
+    ratios = (one / other).flatten(0, 1)
+    assert all(torch.equal(each, each.mT) for each in (one, other))
+    assert len({float(each[0, 0]) for each in ratios}) == 6
+
+
+@pytest.mark.parametrize("shape", [(3000, 1500), (700, 80, 80), (2, 1500, 3000)])
+def test_large_matrices_are_scaled_in_pieces_by_the_factors_of_a_whole(
+    shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (whole,) = scaled(torch.ones(shape), calls=1)
+    monkeypatch.setattr(input_generation, "_SCALED_AT_ONCE", 10_000)
+
+    assert torch.equal(*scaled(torch.ones(shape), calls=1), whole)
+
+
 def test_more_rows_than_there_are_factors_are_scaled_too() -> None:
     (call,) = scaled(torch.ones(20_000, 2), calls=1)
 

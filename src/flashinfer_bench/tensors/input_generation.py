@@ -49,7 +49,8 @@ WINDOW_SLACK = 16_384
 
 _SMALLEST_SCALE, _SCALES = 0.75, 17
 _LEAST_FACTOR = 0.375  # of a row or column of a scaled input
-_SCALED_AT_ONCE = 1 << 22  # elements, for which factors are made beside them
+_SCALED_AT_ONCE, _SCALED_ON_A_CARD = 1 << 16, 1 << 22
+"""Elements for which factors are made beside them: few on a CPU, or its caches would hold those and not the input."""
 _PATTERN_ELEMENTS = 4093  # a prime: rows of a matrix do not meet it at the same place again
 _PATTERN_REPEATS = 5
 _LONGEST_AT_ONCE = (_PATTERN_REPEATS - 1) * _PATTERN_ELEMENTS
@@ -495,16 +496,20 @@ def scale(stored: torch.Tensor, out: torch.Tensor, choices: random.Random) -> No
 
     ups, downs = drawn(columns)
     row_ups, row_downs = (ups, downs) if rows == columns else drawn(rows)
-    step = max(1, _SCALED_AT_ONCE // max(1, columns))
+    at_once = _SCALED_AT_ONCE if out.device.type == "cpu" else _SCALED_ON_A_CARD
+    step = max(1, at_once // max(1, columns))
     together = max(1, step // max(1, rows))
     for first in range(0, len(stored), together):
         some = slice(first, first + together)
         for begin in range(0, rows, step):
             place = (some, slice(begin, begin + step))
-            # All factors first: else rounding would undo the symmetry.
-            factors = row_ups[place].unsqueeze(-1) * downs[some].unsqueeze(1)
+            factors = out[place]
+            torch.mul(row_ups[place].unsqueeze(-1), downs[some].unsqueeze(1), out=factors)
             others = row_downs[place].unsqueeze(-1) * ups[some].unsqueeze(1)
-            torch.mul(stored[place], torch.minimum(factors, others, out=factors), out=out[place])
+            torch.minimum(factors, others, out=factors)
+    # Factors first, or rounding would undo the symmetry; and all at once, as tensors are written mostly: what another
+    # core wrote last takes two or three times as long to read.
+    out.mul_(stored)
 
 
 def _is_sorted(values: torch.Tensor) -> bool:

@@ -96,7 +96,7 @@ class Plan:
 
     @property
     def batches(self) -> tuple[tuple[Job, ...], ...]:
-        """Jobs grouped by solution and target: one candidate process serves a batch."""
+        """Jobs grouped by solution and target: one candidate process serves a batch, or a device's share of it."""
         batches: dict[tuple[str, str, Target | None], list[Job]] = {}
         for job in self.jobs:
             key = (job.definition.name, job.solution.name, job.target)

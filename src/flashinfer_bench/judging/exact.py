@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-
-import torch
+from typing import TYPE_CHECKING
 
 from flashinfer_bench.judging import elementwise
 from flashinfer_bench.judging.case import JudgeVerdict, Tolerance
+from flashinfer_bench.tensors.dtypes import BITS_OF
 
-_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+if TYPE_CHECKING:
+    import torch
 
 
 def compare_bits(got: torch.Tensor, expected: torch.Tensor, tolerance: Tolerance) -> JudgeVerdict:
@@ -36,7 +37,7 @@ def compare_bits(got: torch.Tensor, expected: torch.Tensor, tolerance: Tolerance
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.contiguous().view(_BITS[tensor.element_size()])
+    return tensor.contiguous().view(BITS_OF[tensor.element_size()])
 
 
 def _signs(bad: torch.Tensor, bad_count: int) -> str:

@@ -22,3 +22,7 @@ def dtype_name(dtype: torch.dtype) -> str:
     """Return the name a definition uses for a torch dtype."""
     name = str(dtype).removeprefix("torch.")
     return next((ours for ours, theirs in _TORCH_NAMES.items() if theirs == name), name)
+
+
+BITS_OF = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""The integers that have the bits of a dtype, by its size in bytes."""

@@ -480,7 +480,8 @@ def scale(stored: torch.Tensor, out: torch.Tensor, choices: random.Random) -> No
             return
         stored, out = stored.unsqueeze(-1), out.unsqueeze(-1)
     rows, columns = stored.shape[-2:]
-    stored, out = stored.reshape(-1, rows, columns), out.view(-1, rows, columns)
+    shape = (math.prod(stored.shape[:-2]), rows, columns)  # no -1: an axis may be empty
+    stored, out = stored.reshape(shape), out.view(shape)
     generator = torch.Generator().manual_seed(choices.getrandbits(_KEY_BITS))
 
     def drawn(length: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -513,6 +514,7 @@ def scale(stored: torch.Tensor, out: torch.Tensor, choices: random.Random) -> No
 
 
 def _is_sorted(values: torch.Tensor) -> bool:
+    values = values.view(-1)
     return bool((values[1:] >= values[:-1]).all() or (values[1:] <= values[:-1]).all())
 
 

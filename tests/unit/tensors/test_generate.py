@@ -483,6 +483,14 @@ def test_elements_of_a_scaled_vector_that_is_not_sorted_get_a_factor_each() -> N
     assert float(ratios.max() / ratios.min()) > 1.2
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (0,), (0, 5), (5, 0), (3, 0, 4), (0, 4, 4)])
+def test_a_single_number_and_what_is_empty_are_scaled_too(shape: tuple[int, ...]) -> None:
+    (call,) = scaled(torch.ones(shape), calls=1)
+
+    assert call.shape == shape
+    assert bool(((call > 0) & (call <= 1)).all())
+
+
 def test_matrices_of_a_scaled_batch_get_factors_of_their_own() -> None:
     one, other = scaled(torch.ones(2, 3, 6, 6), calls=2)
 
@@ -501,7 +509,7 @@ def test_large_matrices_are_scaled_in_pieces_by_the_factors_of_a_whole(
     assert torch.equal(*scaled(torch.ones(shape), calls=1), whole)
 
 
-def test_more_rows_than_there_are_factors_are_scaled_too() -> None:
+def test_many_rows_are_scaled_too() -> None:
     (call,) = scaled(torch.ones(20_000, 2), calls=1)
 
     assert 0.05 < float(call.min()) < float(call.max()) <= 1.0

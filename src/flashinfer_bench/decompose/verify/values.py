@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from flashinfer_bench.tensors.dtypes import BITS_OF
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _PIECE = 1 << 20
 _MIX = (0x9E3779B97F4A7C15 - (1 << 64), 0xBF58476D1CE4E5B9 - (1 << 64))
 """Odd constants of splitmix64, as signed integers."""
-_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 TOLERANCE = {
     torch.float64: 1e-10,
@@ -78,7 +79,7 @@ def _bits(piece: torch.Tensor) -> torch.Tensor:
         return piece.to(torch.uint8)
     if piece.is_floating_point() and piece.element_size() > 1:
         piece = piece + 0.0  # of both zeros it makes the positive one
-    return piece.contiguous().view(_BITS[piece.element_size()])
+    return piece.contiguous().view(BITS_OF[piece.element_size()])
 
 
 def _mixed(bits: torch.Tensor) -> torch.Tensor:
